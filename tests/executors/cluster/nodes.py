@@ -20,8 +20,11 @@ def local_cluster(nodes: int = 3, cpus: int = 1) -> Iterator[str]:
 
 
 @contextmanager
-def local_nodes(nodes: int = 3, cpus: int = 1) -> Iterator[Any]:
-    """Start nodes on this machine, and yield their `ray.cluster_utils.Cluster`; stop them afterwards."""
+def local_nodes(nodes: int = 3, cpus: int = 1, **head: Any) -> Iterator[Any]:
+    """Start nodes on this machine, and yield their `ray.cluster_utils.Cluster`; stop them afterwards.
+
+    What is given by name are options of the head.
+    """
     os.environ["RAY_AUTH_MODE"] = "token"
     os.environ["RAY_AUTH_TOKEN"] = TOKEN
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
@@ -30,7 +33,9 @@ def local_nodes(nodes: int = 3, cpus: int = 1) -> Iterator[Any]:
     import ray
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": cpus, "include_dashboard": False, **MEMORY})
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": cpus, "include_dashboard": False, **MEMORY, **head}
+    )
     try:
         for _ in range(nodes - 1):
             cluster.add_node(num_cpus=cpus, **MEMORY)

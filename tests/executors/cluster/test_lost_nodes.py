@@ -118,36 +118,32 @@ def test_a_worker_that_reads_nothing_has_ended_for_the_device_after_its_lease():
 
 
 class SlowRay:
-    """Ray on a machine that takes so many seconds for a start; after a cut link it was seen to take forever."""
+    """A process of Ray that takes so many seconds for a start; after a cut link it was seen to take forever."""
+
+    address = "local"
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
 
-    def get(self, reference, timeout=None):
+    def next_number(self) -> int:
+        return 0
+
+    def process(self) -> "SlowRay":
+        return self
+
+    def call(self, name, longest=None, *, timeout=None, **arguments):
+        if name == "start":
+            return None
         assert timeout is not None, "it would wait forever"
         if timeout < self.seconds:
             raise TimeoutError
-        return reference
-
-
-class Handle:
-    """The handle of an actor: its methods, and what they return."""
-
-    class node:  # noqa: N801
-        @staticmethod
-        def remote():
-            return "the only node", "127.0.0.1"
-
-    class public_key:  # noqa: N801
-        @staticmethod
-        def remote():
-            return b"key"
+        return ("the only node", "127.0.0.1") if name == "placed" else b"key".hex()
 
 
 def start(seconds: float, limit: StartLimit) -> bytes:
     """Start a worker that takes so long."""
-    actor = RayActor(SlowRay(seconds), "local", {}, {}, limit)
-    actor._handle = Handle
+    actor = RayActor(SlowRay(seconds), {}, {}, limit)  # type: ignore[arg-type]
+    actor.start("127.0.0.1", 1, b"", b"", 2.0)
     return actor.public_key()
 
 

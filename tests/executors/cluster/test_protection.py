@@ -57,6 +57,8 @@ def test_a_cluster_that_refused_is_not_tried_again_for_every_worker(monkeypatch)
         require_protection("one", [ELSEWHERE])
     require_protection("other", [ELSEWHERE])
     assert tried == ["one", "other"]
+    require_protection("one", [ELSEWHERE], anew=True)  # the device joins again: it may be another cluster
+    assert tried == ["one", "other", "one"]
 
 
 @pytest.mark.parametrize(

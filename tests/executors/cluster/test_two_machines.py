@@ -11,7 +11,7 @@ from tests.executors.cluster.two_machines import HEAD, OTHER, can_make_machines,
 pytestmark = [*MARKS, pytest.mark.skipif(not can_make_machines(), reason="making network namespaces needs root")]
 
 TRAIN = """
-import json, sys, ray
+import json, sys
 from cause.errors import InputError
 from cause.executors.cluster import RayExecutor
 from cause.learners import CountingLearner
@@ -26,7 +26,9 @@ class Slow(CountingLearner):  # else one worker is done with all shards before t
 try:
     with RayExecutor(sys.argv[1], lease=5.0) as executor:
         blobs = list(executor.train(Slow(), shard_work(0, 1, 2, 3), lambda *_: None))
+        from cause.executors.cluster.connection import join
         from cause.executors.cluster.status import workers_of
+        ray = join(sys.argv[1])
         nodes = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
         used = sorted({nodes[worker["node"]] for worker in workers_of(ray) if worker["node"]})
         print(json.dumps([[blob.decode() for blob in blobs], used]))

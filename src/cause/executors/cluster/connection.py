@@ -97,7 +97,7 @@ def _print_no_deaths() -> None:
     worker.print_to_stdstream = log
 
 
-def require_protection(address: str, nodes: list[str]) -> None:
+def require_protection(address: str, nodes: list[str], *, anew: bool = False) -> None:
     """Refuse a cluster of several machines without token authentication and TLS.
 
     Parameters
@@ -106,12 +106,17 @@ def require_protection(address: str, nodes: list[str]) -> None:
         The address of the cluster.
     nodes
         The addresses of its nodes.
+    anew
+        Try it again, although a cluster at this address was protected before: it may be another one.
 
     Raises
     ------
     InputError
         If a node is on another machine, and the cluster is not protected.
     """
+    if anew:
+        with _refusing_lock:
+            _refusing.discard(address)
     elsewhere = sorted(node for node in nodes if not is_here(node))
     if not elsewhere:
         return

@@ -11,11 +11,12 @@ from typing import Any
 
 from cause.engine.learner import Learner
 from cause.errors import InputError, PassingError
-from cause.executors.cluster.connection import join, require_protection
+from cause.executors.cluster.connection import imported_ray, require_protection
 from cause.executors.cluster.lease import LEAST_S, MOST_S
 from cause.executors.cluster.listener import Listener
 from cause.executors.cluster.node_pool import NodePool
 from cause.executors.cluster.other_environments import REFUSE, WHOLE_SHARDS, difference
+from cause.executors.cluster.ray_client import ANSWER_S, RayClient, RayProcess
 from cause.executors.cluster.remote import RemoteProcess
 from cause.executors.cluster.resources import actor_options, cluster_capacity, lacking, node_capacity
 from cause.executors.cluster.status import worker_name
@@ -112,33 +113,30 @@ class RayExecutor(NodePool):
             raise InputError(f"the lease of a worker must be from {LEAST_S:g} to {MOST_S:g} seconds, not {lease:g}")
         self.address = address
         self._options = actor_options(per_worker or {"cpus": 1})
-        self._ray = join(address)
-        nodes = self._alive()
-        require_protection(address, [node["NodeManagerAddress"] for node in nodes])
+        self._ray = imported_ray()  # for its pickle; another process joins the cluster
+        self._client = RayClient(address)
+        nodes = self._client.nodes()
         self._follows = workers is None  # nodes that join later are used by the next training
         if workers is None:
             workers = self._fitting(nodes) or 1
         if not 1 <= workers <= MOST_CLUSTER_WORKERS:
             raise InputError(f"the number of workers must be from 1 to {MOST_CLUSTER_WORKERS}, not {workers}")
         super().__init__(workers, lease, other_environments)
-        self._listener = Listener(self._ray.util.get_node_ip_address(), port)
+        self._listener = Listener(self._client.host, port)
         self._others: dict[str, str] = {}  # nodes of another environment, with it
         self._others_lock = Lock()
         self._start_limit = StartLimit()
         _close_at_exit(self)
 
     def _nodes(self) -> dict[str, int]:
-        return {node["NodeID"]: node_capacity(node["Resources"], self._options) for node in self._alive()}
-
-    def _alive(self) -> list[dict[str, Any]]:
-        return [node for node in self._ray.nodes() if node["Alive"]]
+        return {node["NodeID"]: node_capacity(node["Resources"], self._options) for node in self._client.nodes()}
 
     def _fitting(self, nodes: Collection[Mapping[str, Any]]) -> int:
         """Return how many workers these nodes can hold."""
         return min(cluster_capacity(nodes, self._options), MOST_CLUSTER_WORKERS)
 
     def _prepare(self, learner: Learner, shards: int) -> None:
-        nodes = self._alive()
+        nodes = self._client.nodes()
         fitting = self._fitting(nodes)
         if not fitting:
             raise PassingError(lacking(nodes, self._options))  # Ray would wait for ever, without a word
@@ -149,7 +147,7 @@ class RayExecutor(NodePool):
     def _start(self) -> Worker:
         with self._others_lock:
             others = dict(self._others)
-        alive = {node["NodeID"] for node in self._alive()}
+        alive = {node["NodeID"] for node in self._client.nodes()}
         if alive and alive <= set(others):
             raise InputError(
                 f"every node of the cluster has another environment than this device ({self._environment}): "
@@ -162,12 +160,17 @@ class RayExecutor(NodePool):
 
     def _made(self, selector: Mapping[str, str]) -> Worker:
         """Start a worker on a node whose labels fit a selector; on any node if the selector is empty."""
-        actor = RayActor(self._ray, self.address, self._options, selector, self._start_limit)
+        actor = RayActor(self._client, self._options, selector, self._start_limit)
         process = RemoteProcess(
             actor, self._listener, self.lease, lambda seen: self._refuse(actor, seen), self._ray.cloudpickle.dumps
         )
         process.environment = self._environment
         return Worker(process, process.pipe, pack=process.pack)
+
+    def close(self) -> None:
+        """End all workers, and leave the cluster; a running call of `train` raises `Cancelled`."""
+        super().close()
+        self._client.close()
 
     def _refuse(self, actor: "RayActor", environment: str) -> None:
         """Stop using a node of another environment, or use it only for shards of that one: its bits would differ."""
@@ -203,31 +206,29 @@ class RayActor:
     """The Ray actor of one worker."""
 
     def __init__(
-        self, ray: Any, address: str, options: Mapping[str, Any], selector: Mapping[str, str], limit: StartLimit
+        self, client: RayClient, options: Mapping[str, Any], selector: Mapping[str, str], limit: StartLimit
     ) -> None:
-        self._ray, self._address, self._options, self._selector = ray, address, options, selector
-        self._limit = limit
-        self._handle: Any = None
+        self._client, self._options, self._limit = client, dict(options), limit
+        if selector:
+            self._options["label_selector"] = dict(selector)
+        self._number = client.next_number()
+        self._process: RayProcess | None = None
         self.node = ""
 
     def start(self, host: str, port: int, device_key: bytes, lease: bytes, seconds: float) -> None:
-        """Ask Ray for the actor. It is never restarted by Ray, and no call is repeated: the device does that."""
-        from cause.executors.cluster.actor import TrainingWorker
-
-        options: dict[str, Any] = {"max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
-        options["name"] = worker_name(seconds)
-        if self._selector:
-            options["label_selector"] = dict(self._selector)
-        cls = self._ray.remote(TrainingWorker).options(**options, **self._options)
-        self._handle = cls.remote(host, port, device_key, lease, seconds)
+        """Ask Ray for the actor."""
+        self._process = self._client.process()
+        options = {**self._options, "name": worker_name(seconds)}
+        arguments = [host, port, device_key.hex(), lease.hex(), seconds]
+        self._process.call("start", number=self._number, options=options, arguments=arguments)
 
     def public_key(self) -> bytes:
         """Wait until the actor runs, for as long as the limit says, and return its public key."""
         seconds = self._limit.seconds
         try:
             self.node, address = self._placed(seconds)
-            require_protection(self._address, [address])
-            key = bytes(self._ray.get(self._handle.public_key.remote(), timeout=seconds))
+            require_protection(self._client.address, [address])
+            key = bytes.fromhex(self._ask("public_key", seconds))
         except TimeoutError:
             self._limit.exceeded(seconds)
             raise
@@ -236,19 +237,23 @@ class RayActor:
 
     def _placed(self, seconds: float) -> tuple[str, str]:
         """Wait for the node on which Ray places the actor, and say so if that takes long."""
-        asked = self._handle.node.remote()
         first = min(PATIENCE_S, seconds)
         with contextlib.suppress(TimeoutError):
-            return tuple(self._ray.get(asked, timeout=first))
+            return tuple(self._ask("placed", first))
         self._limit.waits()
-        return tuple(self._ray.get(asked, timeout=seconds - first))
+        return tuple(self._ask("placed", seconds - first))
+
+    def _ask(self, name: str, seconds: float) -> Any:
+        assert self._process is not None, "it was started"
+        return self._process.call(name, seconds + ANSWER_S, number=self._number, timeout=seconds)
 
     def run(self) -> None:
         """Let the actor connect to the device."""
-        self._handle.run.remote()
+        assert self._process is not None, "it was started"
+        self._process.call("run", number=self._number)
 
     def remove(self) -> None:
         """Tell Ray that the actor is not needed any more."""
-        if self._handle is not None and self._ray.is_initialized():
+        if self._process is not None:
             with contextlib.suppress(Exception):
-                self._ray.kill(self._handle, no_restart=True)
+                self._process.call("remove", number=self._number)

@@ -1,5 +1,6 @@
 """The workers of a cluster, of all devices that train on it, as Ray knows them."""
 
+import os
 import re
 from collections.abc import Collection, Mapping
 from secrets import token_hex
@@ -7,13 +8,13 @@ from typing import Any
 
 from cause.executors.cluster.resources import node_capacity
 
-_NAME = re.compile(r"cause-worker-[0-9a-f]+-lease-([0-9.]+)s")
+_NAME = re.compile(r"cause-worker-[0-9a-f]+-lease-([0-9.]+)s(?:-of-([0-9]+))?")
 _STARTING, _RUNNING = ("DEPENDENCIES_UNREADY", "PENDING_CREATION"), "ALIVE"
 
 
 def worker_name(seconds: float) -> str:
-    """Return a name for a new worker's actor, which tells its lease and nothing else."""
-    return f"cause-worker-{token_hex(8)}-lease-{seconds:g}s"
+    """Return a name for a new worker's actor, which tells its lease and the process of its device, and nothing else."""
+    return f"cause-worker-{token_hex(8)}-lease-{seconds:g}s-of-{os.getpid()}"
 
 
 def room_now(ray: Any, nodes: Collection[Mapping[str, Any]], options: Mapping[str, float]) -> int:
@@ -63,7 +64,7 @@ def workers_of(ray: Any) -> list[dict[str, Any]]:
                 "node": actor["Address"]["NodeID"] if running else None,
                 "pid": actor["Pid"] if running else None,
                 "lease_s": float(match[1]),
-                "device": f"{job.get('DriverIPAddress', '?')}, process {job.get('DriverPid', '?')}",
+                "device": f"{job.get('DriverIPAddress', '?')}, process {match[2] or job.get('DriverPid', '?')}",
             }
         )
     return sorted(workers, key=lambda worker: (worker["node"] or "", worker["pid"] or 0))
