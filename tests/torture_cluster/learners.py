@@ -123,7 +123,7 @@ class Putting(Slow):
     def train(self, parent, lesson, seed, tick=silent):
         import ray
 
-        for piece in lesson.pieces:
+        for piece in lesson.pieces if ray.is_initialized() else ():  # the device, which tries it out, has not joined
             rows = piece.upload.arrays(piece.positions)[0]
             KEPT.append(ray.put(np.tile(rows, (400, 1))))  # small objects are not shared
         return super().train(parent, lesson, seed, tick)
